@@ -201,7 +201,15 @@ static Dtype float_of(const Node *node) {
 /* Of a node that stays float. */
 static NodeNote note_float(const Realize *r, const Node *node) {
     const QdqNode *at = &r->plan->nodes[node->id];
+    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
+    const bool product = record && (record->quantized == QUANTIZED_PRODUCT ||
+                                    record->quantized == QUANTIZED_WEIGHTS);
+    const Dtype stored = product
+                             ? qdq_weight_stored(qdq_input(node, qdq_weights_operand(node, record)))
+                             : DTYPE_UNDEFINED;
     NodeNote note = {.dtype = float_of(node), .kind = at->kind, .reason = at->reason};
+    if (stored && !r->plan->request.activations && at->reason)
+        return (NodeNote){.dtype = stored, .kind = NOTE_QUANTIZED, .reason = at->reason};
     if (!note.dtype)
         return (NodeNote){.dtype = node->output_count && node->outputs[0]
                                        ? type_dtype(node->outputs[0]->type)
@@ -209,7 +217,6 @@ static NodeNote note_float(const Realize *r, const Node *node) {
                           .kind = NOTE_NO_FLOAT,
                           .reason = "it has no floating-point values that can be quantized"};
     if (at->kind != NOTE_NONE) return note;
-    const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
     note.kind = NOTE_POLICY;
     if (node->input_count == 0) {
         note.kind = NOTE_CONSTANT;

@@ -10,8 +10,10 @@
  * anybody's, where QuantizeLinear and DequantizeLinear have the same constants, and weights that
  * are constants behind a DequantizeLinear, or of com.microsoft's operators that have quantized ones
  * (wide_weights.h); a remark names the first of these that stays. With products=true, weights of products alone become float,
- * in a model without quantized activations, so that both can be quantized anew. Only what is float32 between is looked
- * at. What raising the opset and fold-batch-norm did before stays.
+ * in a model without quantized activations, so that both can be quantized anew. With insert=PASS, the insert-qdq that
+ * comes next, those weights alone that it would store otherwise (stored_weights.h), whatever else is quantized; remarks
+ * count those that stay, and rows=true first takes back what quantize-rows made. Pairs of what is float32 between are
+ * looked at. What raising the opset and fold-batch-norm did before stays.
  */
 #include <stddef.h>
 #include <string.h>
@@ -19,18 +21,20 @@
 #include "compare.h"
 #include "constants.h"
 #include "dequantized.h"
-#include "make_node.h"
 #include "node_exclude.h"
 #include "op_record.h"
 #include "op_types.h"
 #include "passes.h"
 #include "qdq_node.h"
 #include "qdq_table.h"
-#include "row_form.h"
+#include "precise_nodes.h"
+#include "stored_weights.h"
+#include "undo_rows.h"
 #include "wide_weights.h"
 
 typedef struct StripQdqOptions {
-    bool all, products;
+    bool all, products, rows;
+    const char *insert;
     PassStrings keep, keep_ops, only;
 } StripQdqOptions;
 
@@ -40,6 +44,12 @@ static const PassOption options_table[] = {
      "com.microsoft's operators"},
     {"products", OPTION_BOOL, offsetof(StripQdqOptions, products), NULL, NULL,
      "only dequantize the weights of products, and only if the model has no quantized activations"},
+    {"insert", OPTION_STRING, offsetof(StripQdqOptions, insert), NULL, NULL,
+     "with products: the insert-qdq that comes next; weights that are as it would store them stay, "
+     "and so do those of "
+     "products with quantized activations"},
+    {"rows", OPTION_BOOL, offsetof(StripQdqOptions, rows), NULL, NULL,
+     "with insert: first take back what quantize-rows made"},
     {"keep", OPTION_STRINGS, offsetof(StripQdqOptions, keep), NULL, NULL,
      "with products: nodes to skip, by PATTERN"},
     {"keep-ops", OPTION_STRINGS, offsetof(StripQdqOptions, keep_ops), NULL, NULL,
@@ -52,16 +62,24 @@ static const PassOption options_table[] = {
 typedef struct Strip {
     PassCtx *ctx;
     bool all, products;
+    const QdqRequest *request; /* what is stored next; NULL: nobody says */
     const char *const
-        *excluded;        /* [node_count], with products: not NULL of nodes that are skipped */
-    VEC(Value *) unread;  /* constants that may be read by nothing now, each once */
-    bool *listed;         /* [value_count]: it is among them */
-    uint32_t value_count; /* of values that there are, and that may come */
+        *excluded; /* [excluded_count], with products: not NULL of nodes that are skipped */
+    uint32_t excluded_count;
+    size_t wanted, integers; /* weights that stay: STORED_WANTED, STORED_INTEGERS */
+    VEC(Value *) unread;     /* constants that may be read by nothing now, each once */
+    bool *listed;            /* [value_count]: it is among them */
+    uint32_t value_count;    /* of values that there are, and that may come */
     WideWeights *wide;
     const Node *kept; /* the first node whose weights stay quantized, and why; NULL: none */
     const char *why;
     size_t kept_count;
 } Strip;
+
+/* Those that came since are not. */
+static bool is_excluded(const Strip *s, const Node *node) {
+    return node->id < s->excluded_count && s->excluded[node->id];
+}
 
 static bool is_op(const Node *node, const char *op) {
     return node && domain_is_default(node->domain) && sym_equals(node->op_type, op) &&
@@ -197,12 +215,14 @@ static const Tensor *dequantized(const Strip *s, const Node *node) {
         return NULL;
     of.dtype = (Dtype)tensor->dtype;
     if (zero) of.zero_dtype = (Dtype)of.zeros->dtype;
-    return dequantized_tensor(arena, &of, tensor->dims, tensor->rank, sym_text(stored->name));
+    const Dtype floats = type_dtype(node->outputs[0]->type);
+    tensor = dequantized_tensor(arena, &of, tensor->dims, tensor->rank, sym_text(stored->name));
+    return tensor && floats != DTYPE_FLOAT ? tensor_new_cast(arena, tensor, floats) : tensor;
 }
 
 static bool is_product(const Strip *s, const Node *node) {
     const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
-    return record && !s->excluded[node->id] &&
+    return record && !is_excluded(s, node) &&
            (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS);
 }
 
@@ -218,17 +238,51 @@ static bool is_read_by_products(const Strip *s, const Value *value, bool turned)
     return value->uses;
 }
 
-static bool is_weights(const Strip *s, const Node *node) {
-    if (s->products && !is_read_by_products(s, node->outputs[0], false)) return false;
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (node->inputs[i].value && !value_is_constant(node->inputs[i].value)) return false;
-    return is_float(node->outputs[0]) &&
-           (s->all || s->products || qdq_is_own(node, QDQ_MARK_WEIGHTS));
+/* Of constants; but for scales, `twice`, that are quantized themselves. */
+static bool is_stored(const Node *node, bool twice) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const Value *value = node->inputs[i].value;
+        const Node *scales = twice && i == 1 && value ? value->producer : NULL;
+        if (value && !value_is_constant(value) &&
+            !(is_op(scales, "DequantizeLinear") && is_stored(scales, false)))
+            return false;
+    }
+    return true;
+}
+
+/* None of what reads the value, or a Transpose of it, is to be skipped. */
+static bool may_change(const Strip *s, const Value *value) {
+    for (const Use *use = value->uses; use; use = use->next) {
+        if (use->node && is_excluded(s, use->node)) return false;
+        if (use->node && sym_equals(use->node->op_type, "Transpose") &&
+            use->node->output_count == 1 && use->node->outputs[0] &&
+            !may_change(s, use->node->outputs[0]))
+            return false;
+    }
+    return true;
+}
+
+/* Weights are to be stored otherwise than they are; counts those that stay. */
+static bool changes(Strip *s, StoredAs as) {
+    s->wanted += as == STORED_WANTED;
+    s->integers += as == STORED_INTEGERS;
+    return as == STORED_OTHERWISE;
+}
+
+static bool is_weights(Strip *s, const Node *node) {
+    const Value *result = node->outputs[0];
+    if (!qdq_is_float(result) || !is_stored(node, s->products)) return false;
+    if (s->request)
+        return may_change(s, result) &&
+               changes(s, stored_dequantized(s->request, node, s->ctx->scratch));
+    if (s->products) return is_read_by_products(s, result, false);
+    return s->all || qdq_is_own(node, QDQ_MARK_WEIGHTS);
 }
 
 /* The constant takes the place of the node's result, and its name. */
 static void strip_weights(Strip *s, Node *node) {
-    Value *result = node->outputs[0], *stored = operand(node, 0);
+    Value *result = node->outputs[0], *stored = operand(node, 0), *scales = operand(node, 1);
+    if (!value_is_constant(scales) && scales->producer) strip_weights(s, scales->producer);
     const Tensor *tensor = dequantized(s, node);
     if (!tensor || value_is_named_output(result)) return;
     Value *made = qdq_constant(s->ctx, stored, "float", tensor);
@@ -239,8 +293,10 @@ static void strip_weights(Strip *s, Node *node) {
 
 /* Of operators that have quantized weights. In functions, types are some call's. */
 static void strip_operator(Strip *s, Node *node) {
-    if (s->products ? !wide_weights_are_of_product(node) || s->excluded[node->id]
-                    : !s->all && !node_metadata(node, OWN_QUANTIZER))
+    if (s->products && is_excluded(s, node)) return;
+    if (s->request    ? !changes(s, stored_in_operator(s->request, node))
+        : s->products ? !wide_weights_are_of_product(node)
+                      : !s->all && !node_metadata(node, OWN_QUANTIZER))
         return;
     list_operands(s, node);
     const char *why =
@@ -252,8 +308,22 @@ static void strip_operator(Strip *s, Node *node) {
     }
 }
 
+static void remark_count(const Strip *s, size_t count, const char *says) {
+    Arena *arena = &s->ctx->model->arena;
+    if (count)
+        pass_remark(s->ctx->counts, arena,
+                    arena_printf(arena, "%zu constant%s as stored: %s", count,
+                                 count == 1 ? " stays" : "s stay", says));
+}
+
 static void remark(const Strip *s) {
     Arena *arena = &s->ctx->model->arena;
+    if (s->wanted)
+        remark_count(s, s->wanted,
+                     arena_printf(arena, "%s %s already", s->wanted == 1 ? "it is" : "they are",
+                                  s->request->weights->word));
+    remark_count(s, s->integers,
+                 "the activations of their products are quantized, too (--to float32 undoes both)");
     if (!s->kept) return;
     pass_remark(s->ctx->counts, arena,
                 arena_printf(arena, "%zu node%s quantized weights, such as '%s' (%s): %s",
@@ -262,50 +332,6 @@ static void remark(const Strip *s) {
 }
 
 /* ---- products of rows ------------------------------------------------------------------------ */
-
-/* Of that constant with those scales, as one made before, or a new one. */
-static Value *dequantize_shared(PassCtx *ctx, Value *stored, Value *factors, int32_t axis) {
-    for (const Use *use = stored->uses; use; use = use->next)
-        if (qdq_is_own(use->node, QDQ_MARK_WEIGHTS) && fuse_input(use->node, 1) == factors &&
-            node_attr_int(use->node, "axis", -1) == axis)
-            return use->node->outputs[0];
-    const QdqOperands operands = {factors, NULL, axis, 0, DTYPE_UNDEFINED};
-    Value *made = qdq_value(ctx, stored, "float", DTYPE_FLOAT);
-    Node *node = qdq_insert(ctx, "DequantizeLinear", stored, &operands, made);
-    node_add_metadata(node, OWN_QUANTIZER, QDQ_MARK_WEIGHTS);
-    return made;
-}
-
-/* A MatMul of the rows, and a DequantizeLinear of the weights, which products that share them share, take the place of
- * the product whose MatMulInteger `node` is. False where it is none. */
-static bool undo_product(PassCtx *ctx, Node *node) {
-    static const int64_t exchanged[2] = {1, 0};
-    RowProduct p;
-    RowBytes rows;
-    bool turned;
-    if (!row_product_find(node, &p) || !row_bytes_find(p.bytes, ctx->scratch, &rows) ||
-        rows.scale != p.scale || rows.low != p.low)
-        return false;
-    Value *stored = row_weights_stored(p.weights.bytes, &turned), *factors = p.weights.factors;
-    if (!value_is_constant(stored) || type_dtype(stored->type) != DTYPE_INT8 ||
-        fuse_rank(stored) != 2 || fuse_rank(factors) > 1 || fuse_rank(factors) < 0)
-        return false;
-    Fuse fuse = {.ctx = ctx};
-    const Make make = {ctx, node, node_label(node)};
-    const int32_t axis = fuse_rank(factors) == 0 ? -1 : !turned;
-    Value *weights = dequantize_shared(ctx, stored, factors, axis);
-    if (turned) {
-        weights = make_op(&make, "Transpose", &weights, 1, DTYPE_FLOAT);
-        node_set_attr_ints(weights->producer, "perm", exchanged, 2);
-    }
-    Node *product = make_node(&make, "MatMul", NULL, 2);
-    node_resize_outputs(product, 1);
-    node_set_input(product, 0, rows.x);
-    node_set_input(product, 1, weights);
-    product->name = node->name;
-    fuse_replace_root(&fuse, product, p.root);
-    return true;
-}
 
 /* What only operators that quantize rows read, if these go. */
 static void list_constants(Strip *s, const Graph *graph) {
@@ -324,7 +350,7 @@ static void undo_rows(Strip *s, const Graph *graph) {
     for (Node *node = graph->first; node; node = node_after(node))
         if (is_op(node, "MatMulInteger")) VEC_PUSH(s->ctx->scratch, &products, node);
     if (products.count) list_constants(s, graph);
-    for (size_t i = 0; i < products.count; i++) undo_product(s->ctx, products.items[i]);
+    for (size_t i = 0; i < products.count; i++) undo_rows_of(s->ctx, products.items[i]);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -348,46 +374,69 @@ static bool quantizes_values(const Model *model, Arena *scratch) {
     return false;
 }
 
-/* What matches nothing here is said where weights are stored. */
+/* What matches nothing here is said where weights are stored. Nodes that have to be exact stay float there. */
 static bool find_excluded(Strip *s, const StripQdqOptions *options, Err *err) {
     const NodePatterns patterns = {.keep = options->keep,
                                    .keep_ops = options->keep_ops,
                                    .only = options->only,
                                    .allow_unmatched = true};
-    s->excluded = node_exclusions(s->ctx->model, &patterns, s->ctx->scratch, err);
-    return s->excluded;
+    const char **excluded = node_exclusions(s->ctx->model, &patterns, s->ctx->scratch, err);
+    const char **precise = excluded && s->request ? precise_nodes(s->ctx, err) : NULL;
+    s->excluded = excluded;
+    s->excluded_count = s->ctx->model->node_count;
+    for (uint32_t i = 0; precise && i < s->excluded_count; i++)
+        if (!excluded[i]) excluded[i] = precise[i];
+    return excluded && (precise || !s->request);
+}
+
+/* Weights of an operator that has quantized ones, of a table, or behind a DequantizeLinear; or the latter's pair. */
+static void visit(Strip *s, Node *node) {
+    if (wide_weights_are_of(node)) {
+        strip_operator(s, node);
+        return;
+    }
+    if (node->graph->function) return; /* types there are some call's */
+    const bool joins = s->request ? qdq_table_ends(node) && !is_excluded(s, node) &&
+                                        changes(s, stored_in_table(s->request, node))
+                                  : !s->products;
+    Node *joined = joins ? qdq_table_join(s->ctx, node) : NULL;
+    if (joined) strip_weights(s, joined);
+    if (joined || !is_op(node, "DequantizeLinear")) return;
+    Node *q = s->products ? NULL : pair_of(s, node);
+    if (q)
+        strip_pair(s, node, q);
+    else if (is_weights(s, node))
+        strip_weights(s, node);
+}
+
+static bool begin(Strip *s, const StripQdqOptions *options, QdqRequest *request, Err *err) {
+    const bool inserts = options->products && options->insert;
+    GraphList graphs = model_graphs(s->ctx->model, s->ctx->scratch);
+    if (inserts && !qdq_request_read(options->insert, &s->ctx->model->arena, request, err))
+        return false;
+    if (inserts && request->weights) s->request = request;
+    for (size_t g = 0; g < graphs.count; g++)
+        if ((!s->products || (inserts && options->rows)) && !graphs.items[g]->function)
+            undo_rows(s, graphs.items[g]);
+    return !s->products || find_excluded(s, options, err);
 }
 
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     const StripQdqOptions *options = opts;
     /* each node adds two constants at most */
     const uint32_t most = ctx->model->value_count + 2 * ctx->model->node_count;
+    QdqRequest request;
     Strip s = {.ctx = ctx, .all = options->all, .products = options->products, .value_count = most};
-    if (s.products && quantizes_values(ctx->model, ctx->scratch)) return true;
-    if (s.products && !find_excluded(&s, options, err)) return false;
+    if (s.products && !options->insert && quantizes_values(ctx->model, ctx->scratch)) return true;
     s.listed = ARENA_ARRAY(ctx->scratch, bool, s.value_count);
     s.wide = wide_weights_new(ctx, most);
+    if (!begin(&s, options, &request, err)) return false;
     GraphList graphs = model_graphs(ctx->model, ctx->scratch);
     for (size_t g = 0; g < graphs.count; g++)
-        if (!s.products && !graphs.items[g]->function) undo_rows(&s, graphs.items[g]);
-    for (size_t g = 0; g < graphs.count; g++) {
         for (Node *node = graphs.items[g]->first, *next; node; node = next) {
             next = node->next;
-            if (wide_weights_are_of(node)) {
-                strip_operator(&s, node);
-                continue;
-            }
-            if (graphs.items[g]->function) continue; /* types there are some call's */
-            Node *joined = s.products ? NULL : qdq_table_join(ctx, node);
-            if (joined) strip_weights(&s, joined);
-            if (joined || !is_op(node, "DequantizeLinear")) continue;
-            Node *q = s.products ? NULL : pair_of(&s, node);
-            if (q)
-                strip_pair(&s, node, q);
-            else if (is_weights(&s, node))
-                strip_weights(&s, node);
+            visit(&s, node);
         }
-    }
     remark(&s);
     model_batch_removals(ctx->model);
     drop_unread(&s);

@@ -27,8 +27,11 @@ static const char *const double_names[] = {"only", "always", "never", NULL};
 
 static const char *const io_names[] = {"keep", "low", NULL};
 
+static const Dtype stored[] = {DTYPE_UNDEFINED, DTYPE_FLOAT16, DTYPE_BFLOAT16};
+static const char *const stored_names[] = {"none", "float16", "bfloat16", NULL};
+
 typedef struct ToFloat32Options {
-    int keep, doubles, io;
+    int keep, doubles, io, stored;
 } ToFloat32Options;
 
 static const PassOption options_table[] = {
@@ -38,6 +41,8 @@ static const PassOption options_table[] = {
      "narrow double; only: if the model has no other floating-point values"},
     {"io", OPTION_CHOICE, offsetof(ToFloat32Options, io), io_names, "keep",
      "inputs and outputs; low: they become float32, too"},
+    {"stored", OPTION_CHOICE, offsetof(ToFloat32Options, stored), stored_names, "none",
+     "constants of this type stay that store-weights put behind casts"},
     {0},
 };
 
@@ -101,8 +106,10 @@ static void remark(const PassCtx *ctx, const Survey *s) {
 static bool run(PassCtx *ctx, const void *opts, Err *err) {
     static const uint64_t floats = TYPE(FLOAT) | TYPE(FLOAT16) | TYPE(BFLOAT16);
     const ToFloat32Options *options = opts;
-    WidenRequest request = {
-        .types = kept[KEEPS_REDUCED] & ~kept[options->keep], .io = options->io == 1, .file = true};
+    WidenRequest request = {.types = kept[KEEPS_REDUCED] & ~kept[options->keep],
+                            .io = options->io == 1,
+                            .file = true,
+                            .stored = stored[options->stored]};
     Survey before = {0};
     survey(ctx, &before);
     const bool narrows = options->doubles == DOUBLE_ALWAYS ||

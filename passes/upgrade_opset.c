@@ -18,6 +18,7 @@
 #include "op_types.h"
 #include "passes.h"
 #include "qdq_plan.h"
+#include "row_form.h"
 #include "setting_names.h"
 #include "upgrade.h"
 #include "wide_weights.h"
@@ -245,12 +246,13 @@ static Dtype scales_of(const UpgradeOptions *options, const Node *product) {
     return dtype_is_reduced(own) ? own : DTYPE_FLOAT;
 }
 
-/* `values`: activations, too, for which products with quantized weights are made plain ones. */
-static bool is_quantized(const Node *node, const ChosenNodes *chosen, bool values) {
+/* Products with quantized weights, or of rows that are quantized when the model runs, are made plain ones first. */
+static bool is_quantized(Node *node, const ChosenNodes *chosen) {
+    RowProduct of_rows;
     const OpRecord *record = node_schema(node) ? node_record(node) : NULL;
     return record && !chosen->excluded[node->id] &&
            (record->quantized == QUANTIZED_PRODUCT || record->quantized == QUANTIZED_WEIGHTS ||
-            (values && wide_weights_are_of_product(node)));
+            wide_weights_are_of_product(node) || row_product_find(node, &of_rows));
 }
 
 /* The opset that what is inserted needs, where there are products to quantize; 0 where that is no
@@ -266,8 +268,8 @@ static int64_t quantized_opset(const PassCtx *ctx, const UpgradeOptions *options
     for (size_t i = 0; i < graphs.count; i++) {
         const int64_t own = opset_version(graphs.items[i]->opsets, NULL);
         if (own <= 0 || graphs.items[i]->function) continue;
-        for (const Node *node = graphs.items[i]->first; node; node = node_after(node)) {
-            if (!is_quantized(node, chosen, target->kind == TARGET_VALUES)) continue;
+        for (Node *node = graphs.items[i]->first; node; node = node_after(node)) {
+            if (!is_quantized(node, chosen)) continue;
             const int64_t of_weights = qdq_opset_of_weights(format, scales_of(options, node), true,
                                                             options->block || format->block);
             const int64_t need = of_weights > least ? of_weights : least;

@@ -259,6 +259,9 @@ static bool is_wanted_cast(const Widen *w, const Node *cast) {
     const Value *from = cast->inputs[0].value, *to = cast->outputs[0];
     if (!from || !to) return false;
     if (is_low(w, to)) return stays_low(w, to) || (!w->request->file && rounds_on_purpose(w, cast));
+    if (w->request->stored && type_dtype(from->type) == w->request->stored &&
+        type_dtype(to->type) == DTYPE_FLOAT && value_is_constant(from) && node_is_own_cast(cast))
+        return true;
     int64_t count = count_of(from);
     bool small = count >= 0 && count < LARGE;
     return is_low(w, from) && !(value_is_constant(from) && (small || w->request->file));

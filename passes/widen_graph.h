@@ -12,6 +12,9 @@ typedef struct WidenRequest {
      * that rows are picked from and what follows from constants become float as well, and so does what an
      * author rounded to widen it again. */
     bool file;
+    Dtype
+        stored; /* constants of that type stay that a cast of demi's own makes float, as store-weights leaves them;
+                     UNDEFINED: none do */
 } WidenRequest;
 
 /* Types must be exact, and are afterwards. In the main graph and those inside it; calls of functions keep the

@@ -294,7 +294,7 @@ const TensorExtra *tensor_extra(const Tensor *tensor) {
 }
 
 void tensor_set_extra(Tensor *tensor, Arena *arena, TensorExtra extra) {
-    bool any = extra.doc || extra.metadata || extra.rest.size;
+    bool any = extra.doc || extra.metadata || extra.rest.size || extra.quantized;
     tensor->extra = any ? arena_copy(arena, &extra, sizeof extra) : NULL;
 }
 

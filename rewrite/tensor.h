@@ -41,6 +41,8 @@ typedef struct TensorExtra {
     Sym doc;
     const KeyValue *metadata;
     Bytes rest; /* fields of the TensorProto that are not modeled, as wire bytes */
+    const struct DequantizedMaker
+        *quantized; /* what makes it of quantized numbers (dequantized.h); NULL: nothing */
 } TensorExtra;
 
 typedef struct Tensor {

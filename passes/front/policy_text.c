@@ -310,11 +310,19 @@ static void say_sources(PipelineText *text, const ConvertPolicy *policy) {
     if (stays) pipeline_put_choice(text, "keep", "reduced");
     if (reduced) pipeline_put_choice(text, "keep", dtype_name(reduced));
     if (target_of(policy)->kind == TARGET_FULL) pipeline_put_choice(text, "double", "always");
+    if (target_of(policy)->kind == TARGET_HALVED)
+        pipeline_put_choice(text, "stored", dtype_name(target_of(policy)->dtype));
     if (policy->values[SETTING_IO] == DEMI_IO_LOW) pipeline_put_choice(text, "io", "low");
 }
 
 static void say_halved(PipelineText *text, const ConvertPolicy *policy) {
     pipeline_put_choice(text, "to", dtype_name(target_of(policy)->dtype));
+}
+
+static void say_formats(PipelineText *text, const ConvertPolicy *policy) {
+    pipeline_put_choice(text, "weights", quantizes(policy) ? format_of(policy)->word : "none");
+    if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS)
+        pipeline_put_choice(text, "others", "int8");
 }
 
 static void say_all(PipelineText *text, const ConvertPolicy *policy) {
@@ -330,6 +338,20 @@ static void say_chosen(PipelineText *text, const ConvertPolicy *policy) {
 
 static void say_products(PipelineText *text, const ConvertPolicy *policy) {
     pipeline_put_choice(text, "products", "true");
+    say_chosen(text, policy);
+}
+
+/* Which weights stay is for what stores them to say: its formats and blocks. */
+static void say_stored_otherwise(PipelineText *text, const ConvertPolicy *policy) {
+    PipelineText insert = {.arena = text->arena};
+    pipeline_put_choice(text, "products", "true");
+    pipeline_put_pass(&insert, "insert-qdq");
+    say_formats(&insert, policy);
+    put_setting(&insert, policy, SETTING_BLOCK, "block");
+    pipeline_put_options(&insert, policy_rules(policy)->passes);
+    pipeline_end_pass(&insert);
+    pipeline_put_string(text, "insert", pipeline_text(&insert));
+    if (target_of(policy)->kind == TARGET_WEIGHTS) pipeline_put_choice(text, "rows", "true");
     say_chosen(text, policy);
 }
 
@@ -376,9 +398,7 @@ static void say_quantized(PipelineText *text, const ConvertPolicy *policy) {
         pipeline_put_choice(text, "activations",
                             setting->choices[policy->values[SETTING_ACTIVATIONS]].word);
     if (!is_named(policy)) {
-        pipeline_put_choice(text, "weights", quantizes(policy) ? format_of(policy)->word : "none");
-        if (policy->values[SETTING_REST] == DEMI_REST_INT8_WEIGHTS)
-            pipeline_put_choice(text, "others", "int8");
+        say_formats(text, policy);
         if (joins_in_16_bits(policy)) pipeline_put_choice(text, "joins", "float");
     }
     put_settings(text, policy, SETTINGS_OF_INSERT_QDQ);
@@ -436,6 +456,7 @@ enum {
     EQUALIZED = 1 << 12,   /* channels are scaled so that they can share a scale */
     VALUES = 1 << 13,      /* activations are quantized, too */
     ROWS = 1 << 14,        /* rows are quantized when the model runs */
+    WEIGHTS = 1 << 15,     /* weights alone are quantized in the file */
 };
 
 PolicyEqualizes policy_equalizes(const ConvertPolicy *policy) {
@@ -460,6 +481,7 @@ static unsigned conditions(const ConvertPolicy *policy) {
     if (whole && values[SETTING_SOURCE] == DEMI_SOURCE_ANY) holds |= SOURCES;
     if (target_of(policy)->kind == TARGET_FULL) holds |= UNQUANTIZED;
     if (target_of(policy)->kind == TARGET_ROWS && whole) holds |= ROWS;
+    if (convert_target_has_weights_alone(target_of(policy))) holds |= WEIGHTS;
     if (target_of(policy)->kind == TARGET_HALVED) holds |= HALVED;
     /* of what is named, names are those of the model as it is */
     if ((whole && of_values) || values[SETTING_FOLD]) holds |= FOLDED;

@@ -2,6 +2,8 @@
 /* See dequantized.h. Runs of a result's elements have codes at equal distances, and scales likewise. */
 #include "dequantized.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -9,14 +11,17 @@ enum {
     CODES = 1 << 8
 };
 
-typedef struct Maker {
+struct DequantizedMaker {
     Dequantized of;
+    const Tensor *made; /* copies of it may be changed, and are not made so */
     const uint8_t *codes;
     const float *scales, *zeros; /* zeros: NULL: none */
     uint64_t scale_count, blocks;
     unsigned bits;
     float numbers[CODES]; /* of a code of 8 bits or fewer */
-} Maker;
+};
+
+typedef DequantizedMaker Maker;
 
 typedef struct Run {
     uint64_t code, code_step, scale, scale_step, count;
@@ -176,6 +181,8 @@ const Tensor *dequantized_tensor(Arena *arena, const Dequantized *of, const int6
     if (!read_scales(m, arena) || !read_numbers(m, arena) || !fits(m, count)) return NULL;
     tensor->size = count * sizeof(float);
     tensor->bytes = NULL;
+    m->made = tensor;
+    tensor_set_extra(tensor, arena, (TensorExtra){.quantized = m});
     if (count > HELD_MOST) {
         tensor->source = source_from_maker(arena, make_bytes, m, tensor->size, name);
         return tensor;
@@ -184,4 +191,58 @@ const Tensor *dequantized_tensor(Arena *arena, const Dequantized *of, const int6
     make_floats(m, 0, count, items);
     tensor->bytes = (const unsigned char *)items;
     return tensor;
+}
+
+/* ---- the grid -------------------------------------------------------------------------------- */
+
+/* All numbers of a block of the layout have one scale and zero point. */
+static bool has_blocks(const Maker *m, const QdqWeights *w) {
+    const Dequantized *of = &m->of;
+    const bool coarser = of->block && of->block % w->block == 0;
+    if (of->turned)
+        return coarser && !of->groups && w->outer == 1 && w->axis == of->depth &&
+               w->inner == of->outer;
+    if (m->scale_count == 1) return true;
+    if (of->block)
+        return coarser && w->outer == of->outer && w->axis == of->axis && w->inner == of->inner;
+    /* by channels, of a matrix, along the other axis */
+    return (w->outer == 1 && of->outer == w->axis && of->axis == w->inner) ||
+           (w->inner == 1 && of->outer == 1 && of->axis == w->outer);
+}
+
+/* Scales that can be divided by, and are numbers of `floats`; and zero points that are codes. */
+static bool has_numbers(const Maker *m, Dtype floats) {
+    const float most = (float)((1u << m->bits) - 1);
+    for (uint64_t i = 0; i < m->scale_count; i++) {
+        const float scale = m->scales[i], zero = m->zeros ? m->zeros[i] : m->of.zero;
+        const float size = fabsf(scale);
+        if (!(size <= FLT_MAX) ||
+            (size > 0 && (size < FLT_MIN || qdq_scale_as(floats, size) != size)) ||
+            !(zero >= 0 && zero <= most && zero == floorf(zero)))
+            return false;
+    }
+    return true;
+}
+
+const DequantizedMaker *dequantized_grid(const Tensor *tensor, const QdqWeights *layout) {
+    while (tensor->cast_of && !tensor->factors && !tensor->clamped) tensor = tensor->cast_of;
+    const Maker *m = tensor_extra(tensor)->quantized;
+    return m && m->made == tensor && m->of.dtype == layout->dtype && layout->block &&
+                   quantized_has_zeros(layout->dtype) && has_blocks(m, layout) &&
+                   has_numbers(m, layout->floats)
+               ? m
+               : NULL;
+}
+
+void dequantized_scales(const DequantizedMaker *grid, const QdqWeights *layout, uint64_t first,
+                        uint64_t count, float *scales, uint8_t *zeros) {
+    const uint64_t blocks = (layout->axis + layout->block - 1) / layout->block;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t row = (first + i) / layout->inner, column = (first + i) % layout->inner;
+        const uint64_t place = row / blocks * layout->axis + row % blocks * layout->block;
+        const uint64_t at = run_at(grid, place * layout->inner + column).scale;
+        const float scale = grid->scales[at];
+        scales[i] = scale != 0 ? scale : 1;
+        zeros[i] = (uint8_t)(grid->zeros ? grid->zeros[at] : grid->of.zero);
+    }
 }

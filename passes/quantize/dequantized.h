@@ -4,6 +4,7 @@
 #ifndef DEMI_DEQUANTIZED_H
 #define DEMI_DEQUANTIZED_H
 
+#include "qdq_scale.h"
 #include "tensor.h"
 
 typedef struct Dequantized {
@@ -31,5 +32,16 @@ typedef struct Dequantized {
  * the parts do not fit, have no numbers, or cannot be read. */
 const Tensor *dequantized_tensor(Arena *arena, const Dequantized *of, const int64_t *dims,
                                  uint32_t rank, const char *name);
+
+typedef struct DequantizedMaker DequantizedMaker;
+
+/* What makes the tensor, or what it is cast from: its scales, with which such numbers are found again exactly. NULL
+ * where that is nothing, or does not fit the layout: another type than uint4 or uint2, blocks with several scales or
+ * zero points, or ones that cannot be stored so. */
+const DequantizedMaker *dequantized_grid(const Tensor *tensor, const QdqWeights *layout);
+
+/* `count` scales and zero points of the layout's blocks, from `first` on. */
+void dequantized_scales(const DequantizedMaker *grid, const QdqWeights *layout, uint64_t first,
+                        uint64_t count, float *scales, uint8_t *zeros);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "dequantized.h"
 #include "workers.h"
 
 enum { PIECE = 1 << 16 }; /* elements: what a core's own cache holds */
@@ -193,7 +194,9 @@ static void store_task(void *data, unsigned task, unsigned lane_number) {
     float *scales = n->scales + place.scale;
     uint8_t *zeros = n->zeros + place.scale;
     if (is_done(piece->item) || !read_piece(piece, lane, &place) || piece->item->looks) return;
-    if (w->block)
+    if (n->grid)
+        dequantized_scales(n->grid, &n->layout, place.scale, qdq_scale_count(w), scales, zeros);
+    else if (w->block)
         qdq_find_block_scales(w, scales, zeros);
     else if (!piece->item->twice)
         qdq_find_channel_scales(w, n->least ? n->least + place.scale : NULL, scales);

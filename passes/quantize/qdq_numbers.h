@@ -25,6 +25,8 @@ typedef struct QdqNumbers {
     const float *least;   /* [scales] or NULL, as qdq_scales_of_peaks has it; not of blocks */
     float *scales;        /* [qdq_scale_count], to be filled; NULL: of blocks whose bytes are */
     uint8_t *zeros;       /* the same, of uint4 and uint2 */
+    const struct DequantizedMaker *
+        grid; /* of blocks: what has scales and zero points (dequantized.h); NULL: they are found */
     VEC(QdqDrift) drifts; /* to be filled, of weights by channel: the sums that somebody asks for */
     unsigned char
         *bytes;  /* of all numbers, to be filled; NULL: they are made later (qdq_stream.h) */

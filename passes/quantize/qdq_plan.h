@@ -177,6 +177,11 @@ const char *qdq_weight_layout(const QdqRequest *request, const OpRecord *record,
                               QdqWeight *weight);
 /* The axis of the weights' channels; -1 where there is none. */
 int32_t qdq_weight_axis(const Node *node, const OpRecord *record, const Value *weights);
+/* The axis of what a Transpose reads that becomes *axis of its result, of that rank; -1 stays. False where its attributes
+ * say none. */
+bool qdq_turn_axis(const Node *turn, int64_t rank, int32_t *axis);
+/* What weights are stored as that are quantized already; UNDEFINED where they are not. */
+Dtype qdq_weight_stored(const Value *weights);
 /* The operand that is the product's weights, a constant or not: Einsum's may be either. */
 uint32_t qdq_weights_operand(const Node *product, const OpRecord *record);
 /* The longest axis of an Einsum's weights that its result has, too (qdq_equation.c); -1 where none is. */

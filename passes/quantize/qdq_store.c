@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "constants.h"
+#include "dequantized.h"
 #include "op_types.h"
 #include "qdq_drift.h"
 #include "qdq_node.h"
@@ -386,7 +387,9 @@ static void begin_numbers(QdqGroup *group, uint64_t *held, Arena *scratch) {
     *n = (QdqNumbers){.tensor = constant_tensor(group->weight->value, arena)};
     n->layout = layout_of(group->weight, n->tensor);
     group->scale_count = qdq_scale_count(&n->layout);
+    n->grid = dequantized_grid(n->tensor, &n->layout);
     if (group->store->on_data) describe_rounded(group, scratch);
+    if (n->grid) group->rounded.can = false; /* nothing is rounded */
     make_room(group, held, scratch);
     if (!n->layout.block) n->least = least_scales(group, scratch);
     for (const QdqWeight *weight = NULL; (weight = next_alike(group, weight));)
@@ -477,5 +480,14 @@ bool qdq_store_read(QdqStore *store, bool *broken, Err *err) {
 }
 
 void qdq_store_put(const QdqStore *store) {
+    Arena *arena = &store->ctx->model->arena;
+    size_t exact = 0;
+    for (size_t i = 0; i < store->count; i++) exact += store->groups[i].numbers->grid != NULL;
+    if (exact)
+        pass_remark(store->ctx->counts, arena,
+                    arena_printf(arena,
+                                 "%zu weight%s the same type and blocks before, so the numbers are "
+                                 "not rounded again",
+                                 exact, exact == 1 ? " had" : "s had"));
     for (size_t i = 0; i < store->count; i++) put_group(&store->groups[i], store->plan->scratch);
 }

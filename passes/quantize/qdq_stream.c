@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "dequantized.h"
 #include "workers.h"
 
 enum {
@@ -47,6 +48,7 @@ struct QdqStream {
     QdqStreams *all;
     const Tensor *tensor;
     QdqWeights layout;
+    const DequantizedMaker *grid;
     const float *scales;    /* [axis], by channels; NULL: by blocks */
     uint64_t count, blocks; /* weights; places along the axis, by blocks */
     uint64_t first_tile;    /* before it are those of other streams */
@@ -135,7 +137,8 @@ static void cut(QdqStream *s) {
 
 QdqStream *qdq_streams_add(QdqStreams *all, const QdqNumbers *numbers) {
     QdqStream *s = ARENA_NEW(all->arena, QdqStream);
-    *s = (QdqStream){.all = all, .tensor = numbers->tensor, .layout = numbers->layout};
+    *s = (QdqStream){
+        .all = all, .tensor = numbers->tensor, .layout = numbers->layout, .grid = numbers->grid};
     s->count = s->layout.outer * s->layout.axis * s->layout.inner;
     if (!s->layout.block) {
         s->scales = numbers->scales;
@@ -250,7 +253,11 @@ static bool make_tile(const QdqStream *s, uint64_t number, Window *window, Err *
     Tile tile = tile_of(s, number);
     const bool made = read_rows(s, &tile, 0, tile.rows, window->items, err);
     tile.box.items = window->items;
-    if (made) qdq_find_block_scales(&tile.box, window->scales, window->zeros);
+    if (made && s->grid)
+        dequantized_scales(s->grid, &s->layout, tile.scale, tile.scale_count, window->scales,
+                           window->zeros);
+    else if (made)
+        qdq_find_block_scales(&tile.box, window->scales, window->zeros);
     settle_tile(s, number, window, made);
     return made;
 }

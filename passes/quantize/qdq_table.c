@@ -21,7 +21,7 @@
 
 enum {
     TABLE_LEAST = 1 << 12,
-    TABLE_BLOCK = 32,
+    COLUMNS_LEAST = 4,  /* fewer, as scales of rows have, and a scale for each row take no less */
     MUL_BROADCASTS = 7, /* the opset from which on it does */
     PACKED_OPSET = 18   /* the first with BitwiseAnd */
 };
@@ -43,13 +43,15 @@ bool qdq_picks_rows(const Node *node) {
            (axis == 0 || axis == -qdq_rank(node->inputs[0].value));
 }
 
+bool qdq_is_table(const Value *value) {
+    const int64_t rows = qdq_dim(value, 0), columns = qdq_dim(value, 1);
+    return qdq_is_float(value) && qdq_rank(value) == 2 && rows > 0 && columns >= COLUMNS_LEAST &&
+           columns <= INT32_MAX && rows >= TABLE_LEAST / columns;
+}
+
 bool qdq_reads_table(const Node *node) {
     const Value *table = is_gather(node) ? node->inputs[0].value : NULL;
-    if (!table || !value_is_constant(table) || !qdq_is_float(table) || qdq_rank(table) != 2 ||
-        !qdq_picks_rows(node))
-        return false;
-    const int64_t rows = qdq_dim(table, 0), columns = qdq_dim(table, 1);
-    return rows > 0 && columns > 0 && columns <= INT32_MAX && rows >= TABLE_LEAST / columns;
+    return table && value_is_constant(table) && qdq_is_table(table) && qdq_picks_rows(node);
 }
 
 static bool is_int8(const QuantizedFormat *format) {
@@ -65,28 +67,46 @@ static const QuantizedFormat *short_format(const QdqRequest *request) {
     return request->tables == QDQ_TABLES_BLOCKS ? request->weights : NULL;
 }
 
-/* The format of rows beside the weights' one. */
-static const QuantizedFormat *row_format(const QdqRequest *request) {
-    const bool alone = is_int8(request->weights) && !request->activations;
-    return alone ? request->weights
-                 : request->others; /* beside values, it is asked for: it costs accuracy */
+/* Rows have the weights' own type. */
+static bool has_rows_alike(const QdqRequest *request) {
+    return is_int8(request->weights) && !request->activations;
 }
 
-enum { STEPS_MOST = 8 };
+/* The format of rows beside the weights' one. */
+static const QuantizedFormat *row_format(const QdqRequest *request) {
+    return has_rows_alike(request)
+               ? request->weights
+               : request->others; /* beside values, it is asked for: it costs accuracy */
+}
+
+const QuantizedFormat *qdq_table_format(const QdqRequest *request) {
+    if (request->tables == QDQ_TABLES_FLOAT) return NULL;
+    return has_rows_alike(request) ? request->weights : short_format(request);
+}
+
+int64_t qdq_table_opset(const QdqRequest *request) {
+    const bool packs = request->tables == QDQ_TABLES_PACKED && short_format(request);
+    return packs ? PACKED_OPSET : MUL_BROADCASTS;
+}
+
+enum { STEPS_MOST = 8, LOOKS_MOST = 1 << 10 }; /* looks: of all steps, however graphs branch */
 
 /* Whether what is computed is multiplied by the value, as by the cosines of rotary positions: rounding that turns
- * what it is a factor of. `steps` movements may yet be followed. */
-static bool is_factor(const QdqPlan *plan, const Value *value, int steps) {
+ * what it is a factor of. `steps` movements, and casts, may yet be followed; true once there are no looks left. */
+static bool is_factor(const QdqPlan *plan, const Value *value, int steps, int *looks) {
     for (const Use *use = value->uses; use; use = use->next) {
         const Node *node = use->node;
         const OpRecord *record = node ? qdq_record(plan, node) : NULL;
+        if (--*looks < 0) return true;
         if (!record) continue;
         if (sym_equals(node->op_type, "Mul")) {
             const Value *other = qdq_input(node, 1 - use->index);
             if (other && !value_is_constant(other)) return true;
-        } else if (record->quantized == QUANTIZED_MOVE || record->quantized == QUANTIZED_JOIN) {
+        } else if (record->quantized == QUANTIZED_MOVE || record->quantized == QUANTIZED_JOIN ||
+                   node_is_cast(node)) {
             for (uint32_t i = 0; steps && i < node->output_count; i++)
-                if (node->outputs[i] && is_factor(plan, node->outputs[i], steps - 1)) return true;
+                if (node->outputs[i] && is_factor(plan, node->outputs[i], steps - 1, looks))
+                    return true;
         }
     }
     return false;
@@ -94,11 +114,13 @@ static bool is_factor(const QdqPlan *plan, const Value *value, int steps) {
 
 /* All that reads the table picks rows, at that opset or a later one, and bears their rounding. */
 static bool is_read_by_rows(const QdqPlan *plan, const Value *table, int64_t opset) {
-    for (const Use *use = table->uses; use; use = use->next)
+    for (const Use *use = table->uses; use; use = use->next) {
+        int looks = LOOKS_MOST;
         if (!use->node || use->index || !qdq_picks_rows(use->node) ||
             !qdq_record(plan, use->node) || opset_version(use->node->graph->opsets, NULL) < opset ||
-            is_factor(plan, use->node->outputs[0], STEPS_MOST))
+            is_factor(plan, use->node->outputs[0], STEPS_MOST, &looks))
             return false;
+    }
     return true;
 }
 
@@ -106,12 +128,12 @@ static bool is_read_by_rows(const QdqPlan *plan, const Value *table, int64_t ops
  * result has to know their number; -2 is another axis of what has four. */
 static uint64_t packed_block(const QdqPlan *plan, const Value *table) {
     const int64_t columns = qdq_dim(table, 1);
-    if (columns % (TABLE_BLOCK / 2) || !is_read_by_rows(plan, table, PACKED_OPSET)) return 0;
+    if (columns % (QDQ_TABLE_BLOCK / 2) || !is_read_by_rows(plan, table, PACKED_OPSET)) return 0;
     for (const Use *use = table->uses; use; use = use->next)
         if (node_attr_int(use->node, "axis", 0) ||
             qdq_rank(use->node->inputs[QDQ_INDICES].value) < 0)
             return 0;
-    return columns % TABLE_BLOCK ? TABLE_BLOCK / 2 : TABLE_BLOCK;
+    return columns % QDQ_TABLE_BLOCK ? QDQ_TABLE_BLOCK / 2 : QDQ_TABLE_BLOCK;
 }
 
 void qdq_table_take(QdqPlan *plan, Node *node) {
@@ -127,7 +149,7 @@ void qdq_table_take(QdqPlan *plan, Node *node) {
                         .format = short_format(request),
                         .rows = true,
                         .axis = 1,
-                        .block = packs ? packed_block(plan, table) : TABLE_BLOCK};
+                        .block = packs ? packed_block(plan, table) : QDQ_TABLE_BLOCK};
     weight.packed = packs && weight.format && weight.block;
     if (!weight.format || !weight.block) {
         weight.format = row_format(request);

@@ -16,6 +16,11 @@ static Node *source_of(const Value *value) {
     return node;
 }
 
+static bool is_marked(const Node *node, const char *mark) {
+    return node_is_own_quantizer(node) && node->input_count == 2 &&
+           sym_equals(node_metadata(node, OWN_QUANTIZER), mark);
+}
+
 /* The Gather of a constant of that rank that the value comes from; NULL where it does from none. */
 static Node *gather_of(const Value *value, int64_t rank) {
     Node *node = source_of(value);
@@ -50,9 +55,7 @@ static void drop_behind(Value *value, const Value *indices) {
 
 /* Of rows, as put here. */
 static Node *join_rows(PassCtx *ctx, Node *node) {
-    if (!node_is_own_quantizer(node) || node->input_count != 2 ||
-        !sym_equals(node_metadata(node, OWN_QUANTIZER), QDQ_MARK_ROWS))
-        return NULL;
+    if (!is_marked(node, QDQ_MARK_ROWS)) return NULL;
     Node *cast = node->inputs[0].value->producer, *scales = gather_of(node->inputs[1].value, 2);
     Node *numbers = node_is_cast(cast) ? gather_of(cast->inputs[0].value, 2) : NULL;
     if (!numbers || !scales ||
@@ -126,10 +129,7 @@ static bool find_packed(const Node *node, Packed *packed) {
 
 static Node *join_packed(PassCtx *ctx, Node *node) {
     Packed packed;
-    if (!node_is_own_quantizer(node) || node->input_count != 2 ||
-        !sym_equals(node_metadata(node, OWN_QUANTIZER), QDQ_MARK_PACKED) ||
-        !find_packed(node, &packed))
-        return NULL;
+    if (!is_marked(node, QDQ_MARK_PACKED) || !find_packed(node, &packed)) return NULL;
     Value *indices = packed.numbers->inputs[QDQ_INDICES].value,
           *scales = packed.scales->inputs[0].value;
     Value *product = node->inputs[0].value, *shape = node->inputs[1].value;
@@ -146,10 +146,12 @@ static Node *join_packed(PassCtx *ctx, Node *node) {
     return made;
 }
 
+bool qdq_table_ends(const Node *node) {
+    return is_marked(node, QDQ_MARK_ROWS) || is_marked(node, QDQ_MARK_PACKED);
+}
+
 Node *qdq_table_join(PassCtx *ctx, Node *node) {
-    if (!node->output_count || !node->outputs[0] ||
-        type_dtype(node->outputs[0]->type) != DTYPE_FLOAT)
-        return NULL;
+    if (!node->output_count || !node->outputs[0] || !qdq_is_float(node->outputs[0])) return NULL;
     Node *made = join_rows(ctx, node);
     return made ? made : join_packed(ctx, node);
 }

@@ -80,7 +80,7 @@ static bool turns(const QdqPlan *plan, const Value *value) {
     return at->turn != QDQ_TURN_OTHER;
 }
 
-static bool turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
+bool qdq_turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
     uint32_t count = 0;
     const Attr *attr = node_attr(turn, "perm");
     const int64_t *perm = attr_ints(attr, &count);
@@ -94,8 +94,20 @@ static bool turn_axis(const Node *turn, int64_t rank, int32_t *axis) {
     return true;
 }
 
+Dtype qdq_weight_stored(const Value *weights) {
+    const Node *node = weights ? weights->producer : NULL;
+    if (node && sym_equals(node->op_type, "Transpose"))
+        node = qdq_input(node, 0) ? qdq_input(node, 0)->producer : NULL;
+    const Value *stored =
+        node && sym_equals(node->op_type, "DequantizeLinear") ? qdq_input(node, 0) : NULL;
+    return stored && value_is_constant(stored) ? type_dtype(stored->type) : DTYPE_UNDEFINED;
+}
+
 static const char *fault_of(const QdqPlan *plan, const Value *value) {
     if (!value_is_constant(value)) {
+        if (qdq_weight_stored(value))
+            return arena_printf(&plan->model->arena, "its weights are %s already",
+                                dtype_name(qdq_weight_stored(value)));
         if (value->trained) return "training updates its weights";
         if (value->input && value->init)
             return "its weights are the default value of an input, which --freeze-inputs makes "
@@ -151,7 +163,7 @@ bool qdq_weight_find(const QdqPlan *plan, Node *node, const OpRecord *record, Qd
     weight->use = &node->inputs[operand];
     weight->axis = qdq_weight_axis(node, record, value);
     if (!value_is_constant(value) && turns(plan, value)) {
-        if (!turn_axis(value->producer, qdq_rank(value), &weight->axis)) return false;
+        if (!qdq_turn_axis(value->producer, qdq_rank(value), &weight->axis)) return false;
         weight->use = &value->producer->inputs[0];
         value = weight->use->value;
     }

@@ -46,6 +46,7 @@ WideWeights *wide_weights_new(PassCtx *ctx, uint32_t value_count) {
 typedef struct Parts {
     const Value *numbers, *scales, *zeros, *groups; /* the last two may be NULL */
     uint64_t zero_line; /* dequantized.h: of zero points that are packed */
+    Dtype floats;       /* what the node computes in */
 } Parts;
 
 static Value *operand(const Node *node, uint32_t i) {
@@ -56,6 +57,10 @@ static const char not_constant[] = "its weights are not constant",
                   not_fitting[] = "its weights do not have the dims that its attributes say",
                   other_bits[] = "weights of that many bits are not supported",
                   other_order[] = "its weights are in the order of one device";
+
+static Dtype floats_of(const Node *node) {
+    return type_dtype(node->outputs[0]->type);
+}
 
 /* The type of so many bits in a byte or several to one; UNDEFINED where there is none. */
 static Dtype dtype_of_bits(int64_t bits) {
@@ -114,7 +119,9 @@ static Value *make(WideWeights *w, const Parts *parts, Dequantized *of, const in
                    uint32_t rank, const char **why) {
     Value *found = find_made(w, parts);
     const Type *type = found ? value_shaped_type(found) : NULL;
-    if (type && type->rank == rank && (rank < 1 || type->dims[0].size == dims[0])) return found;
+    if (type && type_dtype(type) == parts->floats && type->rank == rank &&
+        (rank < 1 || type->dims[0].size == dims[0]))
+        return found;
     *why = read_parts(w, parts, of);
     if (*why) return NULL;
     const Tensor *tensor =
@@ -123,6 +130,8 @@ static Value *make(WideWeights *w, const Parts *parts, Dequantized *of, const in
         *why = not_fitting;
         return NULL;
     }
+    if (parts->floats != DTYPE_FLOAT)
+        tensor = tensor_new_cast(&w->ctx->model->arena, tensor, parts->floats);
     Made made = {{parts->numbers, parts->scales, parts->zeros, parts->groups},
                  qdq_constant(w->ctx, parts->numbers, "float", tensor),
                  0};
@@ -172,8 +181,9 @@ static const char *widen_product(WideWeights *w, Node *node) {
                       .zero = (float)(1 << (bits - 1)),
                       .turned = true,
                       .depth = (uint64_t)depth};
-    const Parts parts = {operand(node, B), operand(node, SCALES), operand(node, ZEROS),
-                         operand(node, GROUPS), blocks};
+    const Parts parts = {
+        operand(node, B), operand(node, SCALES), operand(node, ZEROS), operand(node, GROUPS),
+        blocks,           floats_of(node)};
     Value *weights = make(w, &parts, &of, dims, 2, &why);
     if (weights) put_product(w, node, weights, operand(node, BIAS));
     return why;
@@ -213,8 +223,12 @@ static const char *widen_gather(WideWeights *w, Node *node) {
     why = find_table(node, tensor, &of, dims);
     if (why) return why;
     const uint64_t blocks = (of.axis + of.block - 1) / of.block;
-    const Parts parts = {operand(node, TABLE), operand(node, SCALES), operand(node, ZEROS), NULL,
-                         dtype_bits(of.dtype) < 8 ? blocks : 0};
+    const Parts parts = {operand(node, TABLE),
+                         operand(node, SCALES),
+                         operand(node, ZEROS),
+                         NULL,
+                         dtype_bits(of.dtype) < 8 ? blocks : 0,
+                         floats_of(node)};
     Value *weights = make(w, &parts, &of, dims, tensor->rank, &why);
     if (!weights) return why;
     Node *made =
@@ -271,8 +285,9 @@ static const char *widen_experts(WideWeights *w, Node *node) {
         if (operand(node, i)) return "MoE, with float weights, does not have its other operands";
     for (uint32_t i = 0; i < LAYERS; i++) {
         const uint32_t at = FIRST + EACH * i;
-        const Parts parts = {operand(node, at), operand(node, at + 1), operand(node, ZEROS + i),
-                             NULL, 0};
+        const Parts parts = {
+            operand(node, at), operand(node, at + 1), operand(node, ZEROS + i), NULL, 0,
+            floats_of(node)};
         if (!parts.numbers) continue;
         inputs[FIRST + 2 * i] = make_layer(w, node, &parts, bits[i], &why);
         inputs[FIRST + 2 * i + 1] = operand(node, at + 2);
@@ -322,9 +337,8 @@ bool wide_weights_are_of_product(const Node *node) {
 }
 
 const char *wide_weights_put(WideWeights *made, Node *node) {
-    if (node->output_count < 1 || !node->outputs[0] ||
-        type_dtype(node->outputs[0]->type) != DTYPE_FLOAT)
-        return "it does not compute in float32";
+    if (node->output_count < 1 || !node->outputs[0] || !qdq_is_float(node->outputs[0]))
+        return "it does not compute in float32, float16, or bfloat16";
     if (opset_version(node->graph->opsets, NULL) < ADD_BROADCASTS)
         return "the model has no opset 7 of ONNX's own operators";
     for (const Attr *attr = node->attrs; attr; attr = attr->next)

@@ -481,7 +481,9 @@ bool parser_tensor(Parser *p, const Type *type, Sym name, Tensor **result) {
     Extras extras = {0};
     if (!ok || !parser_extras(p, &extras)) return false;
     tensor->external = external;
-    tensor_set_extra(tensor, p->arena, (TensorExtra){extras.doc, extras.metadata, extras.rest});
+    tensor_set_extra(
+        tensor, p->arena,
+        (TensorExtra){.doc = extras.doc, .metadata = extras.metadata, .rest = extras.rest});
     *result = tensor;
     return true;
 }

@@ -14,6 +14,7 @@
 #include "score_command.h"
 #include "search_options.h"
 #include "search_out.h"
+#include "supported.h"
 #include "value_io.h"
 
 static const ArgumentRow arguments[] = {
@@ -130,7 +131,9 @@ static bool read_supported(Job *job, Err *err) {
     if (!source_read(source, 0, text, source->size, err)) return false;
     text[source->size] = '\0';
     job->options.supported = text;
-    return true;
+    if (supported_read(text, arena, err)) return true;
+    err_file(err, path);
+    return false;
 }
 
 static bool fill_search(Job *job, Err *err) {

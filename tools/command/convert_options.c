@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "policy.h"
 #include "policy_settings.h"
 #include "source.h"
 
@@ -22,6 +23,16 @@ static Words split_operators(Arena *arena, const Words *given) {
         }
     }
     return split;
+}
+
+/* What is wrong with it is told of the file, not of the model. */
+static bool check_policy(Arena *arena, const char *path, const char *text, Err *err) {
+    DemiConvertOptions alone = DEMI_CONVERT_OPTIONS_INIT;
+    ConvertPolicy policy;
+    alone.policy = text;
+    if (policy_read_options(&policy, &alone, arena, err)) return true;
+    err_file(err, path);
+    return false;
 }
 
 bool convert_options_policy(Arena *arena, const Parsed *parsed, DemiConvertOptions *options,
@@ -42,7 +53,7 @@ bool convert_options_policy(Arena *arena, const Parsed *parsed, DemiConvertOptio
         err_hint(err, "--policy takes a file, or float16, bfloat16 or fast");
     }
     options->policy = text;
-    return ok;
+    return ok && check_policy(arena, path, text, err);
 }
 
 static bool read_opset(const char *text, int64_t *opset, Err *err) {

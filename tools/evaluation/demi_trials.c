@@ -118,6 +118,7 @@ typedef struct TrialArgs {
 /* Borrows the trials for this call. */
 static Trials *trials_enter(Call *call, Trials *trials) {
     trials_lend(trials, &call->trap);
+    trials->calibrating = false;
     return trials;
 }
 
@@ -312,6 +313,12 @@ static bool check_calibration(const DemiCalibrateOptions *options, Err *err) {
     return true;
 }
 
+/* Until trials are lent again. */
+static void begin_calibrating(Trials *t) {
+    t->calibrating = true;
+    t->numbers = t->floats = 0;
+}
+
 static void calibrate_body(Call *call, void *data) {
     RangeArgs *args = data;
     Trials *t = trials_enter(call, args->trials);
@@ -320,6 +327,7 @@ static void calibrate_body(Call *call, void *data) {
     DemiRanges *ranges = ARENA_NEW(&arena, DemiRanges);
     ranges->arena = arena;
     args->ranges = ranges;
+    begin_calibrating(t);
     bool ok = check_calibration(&args->options, &call->err) &&
               trials_ranges(t, &args->options, &ranges->arena, &ranges->found, &call->err);
     ranges->texts = ARENA_ARRAY(&ranges->arena, const char *, ranges->found.list.count + 1);
@@ -397,7 +405,10 @@ static void round_body(Call *call, void *data) {
     weights->arena = arena;
     weights->rounding.arena = &weights->arena;
     args->weights = weights;
-    if (trials_round(t, &args->trial.convert, weights, &call->err)) list_rounded(weights);
+    begin_calibrating(t);
+    if (trials_round(t, &args->trial.convert, weights, &call->err) &&
+        trials_saw_elements(t, &call->err))
+        list_rounded(weights);
     call->cancelled = t->progress.cancelled;
 }
 

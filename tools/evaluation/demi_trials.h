@@ -425,7 +425,8 @@ typedef struct DemiCalibrateOptions {
 /* Runs the model on all sets. The result depends neither on their order nor on the number of
  * threads. `options` may be NULL for the defaults. demi_ranges_free frees *ranges, which is NULL on
  * error.
- * Errors: those of runs; DEMI_ERR_USAGE if an option is out of its range; DEMI_ERR_CANCELLED. */
+ * Errors: those of runs; DEMI_ERR_USAGE if an option is out of its range; DEMI_ERR_MODEL if the
+ * outputs on a given set are all NaN or infinite, or have no elements on any; DEMI_ERR_CANCELLED. */
 DEMI_API DemiStatus demi_trials_calibrate(DemiTrials *trials, const DemiCalibrateOptions *options,
                                           DemiRanges **ranges, DemiError *error);
 DEMI_API void demi_ranges_free(DemiRanges *ranges);
@@ -461,8 +462,9 @@ DEMI_API const char *const *demi_ranges_scales(const DemiRanges *ranges, size_t 
  * DemiRunOptions.rounded. `convert` must have that rounding, too. The result does not depend on the
  * number of threads. Of each output channel, the weights are those rounded to nearest if these change
  * the results less on all sets. demi_rounded_free frees *weights, which is NULL on error.
- * Errors: those of demi_convert and of runs; DEMI_ERR_MODEL if a product has NaN or infinite inputs;
- * DEMI_ERR_ENV if the moments of one product exceed the memory; DEMI_ERR_CANCELLED. */
+ * Errors: those of demi_convert and of runs; DEMI_ERR_MODEL if a product has NaN or infinite inputs,
+ * and as demi_trials_calibrate; DEMI_ERR_ENV if the moments of one product exceed the memory;
+ * DEMI_ERR_CANCELLED. */
 DEMI_API DemiStatus demi_trials_round(DemiTrials *trials, const DemiConvertOptions *convert,
                                       DemiRoundedWeights **weights, DemiError *error);
 DEMI_API void demi_rounded_free(DemiRoundedWeights *weights);

@@ -208,6 +208,7 @@ static bool run_sets(Lanes *lanes, Watcher *watchers, bool keep, Err *err) {
         if (!lanes_run(lanes, i, trials_prepare, err)) return false;
         for (size_t k = i; k < i + lanes->count && k < mine; k++) {
             const Session *session = lanes->sessions[k - i];
+            if (!trials_see_outputs(t, trials_place(t, k), session, err)) return false;
             trials_take(t, trials_place(t, k), session, keep);
             forget_inputs(&watchers[k - i], session);
             if (watchers[k - i].failed) return watcher_failed(&watchers[k - i], err);

@@ -11,6 +11,7 @@
 #include "model_source.h"
 #include "trial_memory.h"
 #include "value_io.h"
+#include "value_sums.h"
 
 /* Most bytes of inputs and outputs that are kept from one trial to the next: so many, and no more than
  * such a part of the memory that there is. */
@@ -351,6 +352,26 @@ bool trials_prepare(Trials *t, size_t i, Arena *within, Session *session, Err *e
     if (begin_set(t, i, err) && (session == t->reference || bind_set(t, i, within, session, err)))
         return true;
     let_go(t, &t->sets[i]);
+    return false;
+}
+
+bool trials_see_outputs(Trials *t, size_t i, const Session *session, Err *err) {
+    const SessionSet *from = &t->sets[i].from;
+    uint64_t all = 0, finite = 0;
+    if (!t->calibrating || !(from->path || from->values)) return true;
+    for (size_t k = 0; k < session->output_count; k++)
+        t->floats += value_count_finite(demi_context_output(session->context, k), &all, &finite);
+    t->numbers += all;
+    if (!all || finite) return true;
+    err_set(err, ERR_MODEL, "the model's outputs on this set are all NaN or infinite");
+    if (from->title) err_file(err, from->title);
+    return false;
+}
+
+bool trials_saw_elements(const Trials *t, Err *err) {
+    if (t->numbers || !t->floats || !share_is_alone(&t->share)) return true;
+    err_set(err, ERR_MODEL, "the model's outputs have no elements on any set");
+    if (t->sets[0].from.title) err_file(err, t->sets[0].from.title);
     return false;
 }
 

@@ -52,8 +52,12 @@ typedef struct Trials {
     SessionList others; /* that run by turns with the reference now, one by one or side by side */
     double enough;      /* what is off by no more is not run again with the model's picks; a
                              conversion that is off by more ends its trial, if not 0 */
-    bool searching;     /* which says itself how far it is */
-    Share share;        /* with processes that each run some of the sets */
+    bool
+        calibrating; /* a given set on which the model gives nothing but NaN and infinity is an error */
+    uint64_t numbers,
+        floats;     /* while calibrating, in this process: of float32 outputs, and of these */
+    bool searching; /* which says itself how far it is */
+    Share share;    /* with processes that each run some of the sets */
 } Trials;
 
 /* How many of the sets this process runs where trials share them, and the place of its i-th: each has
@@ -104,6 +108,10 @@ bool trials_find_broken(Trials *trials, const DemiConvertOptions *options, Arena
  * not to `keep` it, only lets go. */
 bool trials_prepare(Trials *trials, size_t i, Arena *within, Session *session, Err *err);
 void trials_take(Trials *trials, size_t i, const Session *session, bool keep);
+/* While calibrating, after such a run: ERR_MODEL, with the set's title, where the outputs that it gave are all NaN or
+ * infinite, which says nothing of the model. After all runs: the same where no given set gave any number. */
+bool trials_see_outputs(Trials *trials, size_t i, const Session *session, Err *err);
+bool trials_saw_elements(const Trials *trials, Err *err);
 /* Lets go what is kept of all sets. */
 void trials_forget(Trials *trials);
 

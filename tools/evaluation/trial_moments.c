@@ -49,7 +49,7 @@ static bool run_set(Trials *t, size_t i, MomentWatch *watch, Arena *within, Err 
     moment_watch_begin(watch);
     s->data = t->sets[i].from.title;
     const bool ok = session_run(s, err) && (!watch->failed || err_out_of_memory(err)) &&
-                    !is_bad(t, watch, i, err);
+                    !is_bad(t, watch, i, err) && trials_see_outputs(t, i, s, err);
     trials_take(t, i, s, false);
     return ok;
 }

@@ -349,7 +349,7 @@ static bool find_ranges(Trials *t, const DemiCalibrateOptions *options, Arena *w
     const bool selects = options->ends && options->convert;
     bool ok = (!selects || find_wanted(t, &ranges, options->convert, err)) &&
               watched_ranges_measure(&ranges, t, selects, best, err) &&
-              (!options->ends || read_limits(t, &ranges, err));
+              trials_saw_elements(t, err) && (!options->ends || read_limits(t, &ranges, err));
     found->method = options->method;
     if (ok && best) {
         ok = list_best(t, &ranges, arena, found, err);

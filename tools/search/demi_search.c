@@ -107,6 +107,11 @@ static bool check_options(const SearchJob *job, Err *err) {
         return err_set(err, ERR_USAGE, "scores of groups are not asked for by the sensitivity");
     if (!isnan(o->target) && !isnan(o->drop))
         return err_set(err, ERR_USAGE, "give a target or a drop, not both");
+    if (!isnan(o->most_cost) && !(o->most_cost > 0)) {
+        err_set(err, ERR_USAGE, "the largest cost is %g", o->most_cost);
+        err_expected(err, "a share of the widest candidate's cost, more than 0");
+        return false;
+    }
     if (isnan(o->bits)) return true;
     if (!isnan(o->target) || !isnan(o->drop) || !isnan(o->most_cost))
         return err_set(err, ERR_USAGE,

@@ -81,14 +81,6 @@ typedef struct Seen {
     uint64_t rows, width, finite, floats, samples;
 } Seen;
 
-static void count_numbers(const DemiData *value, uint64_t *all, uint64_t *finite) {
-    if (!value_is_floats(value) || value->dtype != DEMI_FLOAT) return;
-    const float *items = value->data;
-    const uint64_t count = value_count(value);
-    *all += count;
-    for (uint64_t i = 0; i < count; i++) *finite += isfinite(items[i]) != 0;
-}
-
 static const DemiData *first_floats(const Session *reference, const TrialSet *set) {
     for (size_t i = 0; i < reference->output_count; i++)
         if (value_is_floats(&set->outputs[i]) && set->outputs[i].dtype == DEMI_FLOAT)
@@ -110,7 +102,7 @@ static bool look_at_set(const Look *look, const Session *reference, const TrialS
                         Err *err) {
     uint64_t all = 0, finite = 0;
     for (size_t i = 0; i < reference->output_count; i++)
-        count_numbers(&set->outputs[i], &all, &finite);
+        value_count_finite(&set->outputs[i], &all, &finite);
     see_rows(reference, set, seen);
     seen->finite = finite > 0;
     if (!all || finite || !look->model->sets.compares) return true;
@@ -151,7 +143,9 @@ static bool look_at(Look *look, Trials *trials, bool data, Err *err) {
     arena_free(within);
     if (!ok) return false;
     if (!look->floats || look->finite || !look->model->sets.compares) return true;
-    return err_set(err, ERR_MODEL, "the float32 model's outputs have no elements on any set");
+    err_set(err, ERR_MODEL, "the float32 model's outputs have no elements on any set");
+    if (trials->sets[0].from.title) err_file(err, trials->sets[0].from.title);
+    return false;
 }
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -211,6 +205,13 @@ static bool look_at_calibration(Look *look, Err *err) {
     return ok;
 }
 
+/* On which groups are measured: what they give is kept for that. */
+static bool look_at_probes(Look *look, Err *err) {
+    const bool ok = look_at(look, &look->model->probes, false, err);
+    if (!ok && err->code != ERR_CANCELLED) err_hint(err, "this set is of --probe-data");
+    return ok;
+}
+
 static bool look_at_holdout(Look *look, Look *own, Err *err) {
     SearchModel *m = look->model;
     Look *look_of = m->sets.holdout ? own : look;
@@ -260,6 +261,7 @@ bool search_sets_divide(SearchModel *m, Err *err) {
     Look look = new_look(m, sets), own = new_look(m, m->holdout.count);
     return (!m->calibration.count || look_at_calibration(&look, err)) &&
            (!m->holdout.count || look_at_holdout(&look, &own, err)) &&
+           (!m->probe_inputs || look_at_probes(&look, err)) &&
            look_at(&look, &m->trials, true, err) && trials_share_assumed(&m->trials, err) &&
            take_labels(&look, &own, sets, err);
 }

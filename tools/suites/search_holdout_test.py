@@ -175,23 +175,9 @@ print(0 if any(n.op_type == "QuantizeLinear" for n in nodes) else 2000)
         self.assertEqual((result["outcome"], result["holdout"]["tests"], self.best(result)["cost"]), ("found", 2, 1))
 
     def test_data_that_is_no_use(self) -> None:
-        """Through each option: one line, and the exit code that the manual has."""
+        """Sets that do not go with each other or with other options; what is bad by itself is in hostile_data_test."""
         good = self.random_sets("good", 6, 1)
         x = np.zeros((2, 3, 12, 12), np.float32)
-        os.mkdir(self.path("empty"))
-        bad = {"nan": self.sets("nan", [x + np.float32(math.nan)] * 3),
-               "inf": self.sets("inf", [x + np.float32(math.inf)] * 3),
-               "shape": self.sets("shape", [x[:, :2]] * 3), "type": self.sets("type", [x.astype(np.int32)] * 3),
-               "empty": self.path("empty"), "none": self.path("none")}
-        codes = {"nan": 1, "inf": 1, "shape": 2, "type": 2, "empty": 2, "none": 2}
-        common = ["search", self.net, "-c", "float,a8w8", "--target", "20", "--data", good, "--quiet"]
-        for option in ("--calibrate", "--holdout"):
-            for name, folder in bad.items():
-                done = self.run_demi(*common, option, folder)
-                self.assertEqual(done.returncode, codes[name], (option, name, done.stderr))
-                self.assertIn("none" if name == "none" else folder, done.stderr)
-        for name in ("nan", "inf"):
-            self.assertIn("all NaN or infinite", self.fails(1, *common[:-2], bad[name], "--quiet"))
         one = self.sets("one", [x[:1] + 1])
         single = self.write("single.onnx", network(batch=1).SerializeToString())
         for words, says in ((["--holdout", one], "at least 2 sets that are held out"),
@@ -211,11 +197,6 @@ print(0 if any(n.op_type == "QuantizeLinear" for n in nodes) else 2000)
                   "--quiet", "--labels", self.npy("labels.npy", np.arange(12) % 5)]
         self.ok(*common)
         self.assertIn("need labels of their own", self.fails(2, *common, "--holdout", other))
-        for labels, says in ((np.arange(9) % 5, "number of labels differs"), (np.arange(10), "5 of 10 labels are not"),
-                             (np.arange(10) - 1, "labels are not"), (np.ones(10), "must be integers"),
-                             (np.zeros(0, np.int64), "number of labels differs")):
-            path = self.npy("held.npy", labels)
-            self.assertIn(says, self.fails(2, *common, "--holdout", other, "--holdout-labels", path))
         path = self.npy("held.npy", np.arange(10) % 5)
         self.ok(*common, "--holdout", other, "--holdout-labels", path)
         self.assertIn("need holdout sets", self.fails(2, *common, "--holdout-labels", path))

@@ -11,6 +11,15 @@ bool value_is_floats(const DemiData *value) {
     return value->kind == DEMI_DATA_TENSOR_KIND && dtype_is_float((Dtype)value->dtype);
 }
 
+bool value_count_finite(const DemiData *value, uint64_t *all, uint64_t *finite) {
+    if (!value_is_floats(value) || value->dtype != DEMI_FLOAT) return false;
+    const float *items = value->data;
+    const uint64_t count = value_count(value);
+    *all += count;
+    for (uint64_t i = 0; i < count; i++) *finite += isfinite(items[i]) != 0;
+    return true;
+}
+
 bool value_same_shape(const DemiData *a, const DemiData *b) {
     bool same = a->kind == b->kind && a->rank == b->rank;
     for (uint32_t i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];

@@ -26,6 +26,8 @@ double value_sums_noise(const ValueSums *sums);
 
 /* A tensor of any floats; two of them of one shape. */
 bool value_is_floats(const DemiData *value);
+/* Adds the elements of a tensor of float32, and how many of them are finite. False where it is none. */
+bool value_count_finite(const DemiData *value, uint64_t *all, uint64_t *finite);
 bool value_same_shape(const DemiData *a, const DemiData *b);
 
 #endif

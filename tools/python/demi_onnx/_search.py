@@ -260,6 +260,8 @@ def search(model: Model, *, data: Data = None, candidates: Sequence[str] | None 
     elif holdout_labels is not None:
         raise refuse("holdout_labels", "data in `holdout` that they are of", holdout)
     told.quantize_outputs = quantize_outputs
+    if most_cost is not None and not most_cost > 0:
+        raise refuse("most_cost", "a share of the float32 model's cost, more than 0", most_cost)
     for name, value in (("target", target), ("drop", drop), ("most_cost", most_cost), ("bits", bits)):
         if value is not None:
             setattr(told, name, value)

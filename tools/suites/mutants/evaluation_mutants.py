@@ -4,6 +4,8 @@
 from mutants import Mutant
 
 MUTANTS = (
+    Mutant("sets that give nothing but NaN are calibrated on", "tools/evaluation/trial.c",
+           "    if (!all || finite) return true;", "    if (!all || !finite) return true;", "hostile_data"),
     Mutant("windows begin one place too far", "tools/evaluation/moment_watch.c",
            "* w->window->strides[i] - w->begins[i];", "* w->window->strides[i];", "moment_watch_test rounding"),
     Mutant("an input counts in the first run alone", "tools/evaluation/moment_watch.c",
