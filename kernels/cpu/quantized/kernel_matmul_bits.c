@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MatMulBits of demi.fused, and MatMulNBits of com.microsoft: rows by weights of 2, 4 or 8 bits
- * (weight_product.h), which are packed once for all contexts where they are constant, else in every
+ * (weight_panels.h), which are packed once for all contexts where they are constant, else in every
  * run. The second has its operands in another order, scales and zero points as lists too, zero
  * points of integers as packed as weights are, and may say to which block each depth belongs. */
 #include "fused_operands.h"

@@ -62,7 +62,7 @@ static void run_tile(const Job *job, ByteTile *tile, uint64_t column, uint64_t r
     tile->x_sums = job->x_sums + row * job->x_parts;
     tile->y = sums;
     job->isa->rows[rows - 1](tile);
-    weight_product_store(job->product, sums, row, rows, column);
+    weight_panel_store(job->product, sums, row, rows, column);
 }
 
 static void run_panels(const void *data, uint64_t first, uint64_t end, unsigned lane) {
@@ -72,7 +72,7 @@ static void run_panels(const void *data, uint64_t first, uint64_t end, unsigned 
     for (uint64_t panel = first; panel < end; panel++) {
         ByteTile tile = {.shape = &p->shape,
                          .data = (const char *)p->data + panel * job->panel,
-                         .factors = weight_product_factors(p, panel),
+                         .factors = weight_panel_factors(p, panel),
                          .x_row = job->x_row};
         for (uint64_t row = job->first_row; row < job->end_row; row += WEIGHT_ROWS_MOST)
             run_tile(job, &tile, panel * WEIGHT_COLUMNS, row,
@@ -109,8 +109,8 @@ bool weight_bytes_run(KernelCall *call, const WeightProduct *p) {
         job.end_row = least(job.first_row + step, p->rows);
         const double work =
             (double)shape->k * (double)shape->n * (double)(job.end_row - job.first_row);
-        const uint64_t panels = all / job.panel;
-        kernel_run_parts(call->workers, kernel_work_cut(call, work, panels), run_panels, &job);
+        kernel_run_parts(call->workers, kernel_work_cut(call, work, weight_panel_count(shape)),
+                         run_panels, &job);
     }
     return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of weight_product.h whose rows are rounded to int8, so that sums are of products of bytes.
+/* Products by panels of weights (weight_panels.h) whose rows are rounded to int8, so that sums are of products of bytes.
  *
  * Each block of a row is divided into parts of WEIGHT_PART depths at most, and each part has a scale of its own,
  * largest magnitude / 127. Such a part q' of scale s' and a block of weights q with scale s and zero point z add
@@ -13,7 +13,7 @@
 #ifndef DEMI_WEIGHT_BYTES_H
 #define DEMI_WEIGHT_BYTES_H
 
-#include "weight_product.h"
+#include "weight_panels.h"
 
 enum { WEIGHT_PART = 128 };
 

@@ -4,6 +4,7 @@
  * points, scales that are no numbers; the same bits for any number of threads. And MatMulBits with
  * weights that are constant or not, and what it refuses. */
 #include "weight_bytes.h"
+#include "weight_product.h"
 
 #include <math.h>
 
