@@ -86,7 +86,7 @@ static bool read_dtypes(KernelCall *call, const Places *places) {
         if (!input) continue;
         const bool bytes = i == B || (i == places->zero && places->z == NONE);
         if (i == places->order && input->dtype == DTYPE_INT32) continue;
-        const bool is_float = i != B && input->dtype == DTYPE_FLOAT;
+        const bool is_float = i != B && i != places->order && input->dtype == DTYPE_FLOAT;
         if (!is_float && !(bytes && input->dtype == DTYPE_UINT8))
             return kernel_fail(call, "operand %u has type %s", i, dtype_name(input->dtype));
     }

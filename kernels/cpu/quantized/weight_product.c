@@ -154,6 +154,6 @@ bool weight_product_run(KernelCall *call, const WeightProduct *product) {
     WeightProduct p = *product;
     if (!p.rows || !p.shape.n) return true;
     if (p.shape.places && !turn_rows(call, &p)) return false;
-    if (p.bytes) return weight_bytes_run(call, &p);
+    if (p.bytes && p.shape.k) return weight_bytes_run(call, &p);
     return p.rows < MANY_ROWS ? run_few(call, &p) : run_many(call, &p);
 }
